@@ -120,6 +120,7 @@ def test_its_image_command_and_environment_are_what_is_submitted(
         play_program(session, turn, own.hands(), watch, lambda line: None)
     for words, run in zip(asked, ("own-x-none-1-1", "own-x-proxy-1-1"), strict=True):
         assert words[words.index("--image") + 1] == "r.example/me/any:v1"
+        assert words[words.index("--grace") + 1] == "1s", "it is stopped without time to save"
         assert [word for word in words if word.startswith("--env=")] == [
             f"--env=OUT={own.folder}/saved/{run}/x",
             "--env=PLAIN=a b=c",

@@ -23,7 +23,7 @@ from tasks.stages.run import exit_code_of, outcome_of, run_workload
 from tasks.stages.stopping import refuse_unstoppable
 from tasks.stages.teardown import teardown
 from tasks.stages.upload import upload
-from tasks.targets.types import Uploaded
+from tasks.targets.types import Uploaded, WorkloadRef
 from tests.tasks.targets.local_runs import IMAGE, alive_under, hold, make_run, point, spec
 
 
@@ -50,12 +50,15 @@ def test_it_is_stopped_once_and_goes_on_from_the_newest_on_the_same_hardware(
 ) -> None:
     said: list[str] = []
     run, uploaded, holding = begun(tmp_path, said)
-    graces, stop = list[float](), run.target.stop
-    monkeypatch.setattr(
-        type(run.target), "stop", lambda _, ref, grace_s: (graces.append(grace_s), stop(ref, grace_s))
-    )
+    asked, stop = list[tuple[float, bool]](), run.target.stop
+
+    def stopping(_: object, ref: WorkloadRef, grace_s: float) -> None:
+        asked.append((grace_s, run.folder.read("stopped-a1.json") is not None))
+        stop(ref, grace_s)
+
+    monkeypatch.setattr(type(run.target), "stop", stopping)
     outcome = run_workload(run, uploaded, holding)
-    assert graces[0] == 0.0, "with time to save it is not stopped the hard way"
+    assert asked[0] == (0.0, True), "without time to save, and written down before"
     assert ends(run) == [(1, "preempted", True), (2, "succeeded", False)]
     assert exit_code_of(outcome) is ExitCode.DONE and outcome_of(run) == outcome
     there = stopped(run)
