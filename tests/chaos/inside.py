@@ -9,10 +9,11 @@ from typing import Any
 from tasks.targets.kube_install import Waits
 from tests.chaos.driver import sample
 from tests.cloud.container.running import Gke
+from tests.waiting import PATIENCE_S
 
 WITHOUT: dict[str, Any] = {"without": ["jobset", "kueue"]}
 """A Kubernetes in which nothing is installed, see the setting `kubernetes` of the stand-in for GKE."""
-SOON = Waits(ready_s=60.0, answers_s=60.0, look_s=0.02)
+SOON = Waits(ready_s=PATIENCE_S, answers_s=PATIENCE_S, look_s=0.02)
 
 _MUTATING = ("create", "patch", "update", "delete")
 _MOMENTS = ("kill_before", "kill_after")

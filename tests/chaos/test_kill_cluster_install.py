@@ -157,7 +157,7 @@ def test_killed_while_slices_are_added_to_a_cluster_that_others_set_up(made: Mad
     """JobSet and Kueue of theirs stay as they are; what is added goes, with its queue, at each moment."""
     gke = made.gke
     key = gke.put("mine", pools=[{"name": "theirs", "config": {"machine_type": "e2-standard-16"}}])
-    until(lambda: "kubernetes" in gke.store.read()["clusters"][key], 60)
+    until(lambda: "kubernetes" in gke.store.read()["clusters"][key])
     api = Kubernetes(by_context("standin", str(gke.kubernetes("mine").kubeconfig)))
     for part in (JOBSET, KUEUE):
         for one in release(part.name):

@@ -93,17 +93,17 @@ def the_same(expected: int) -> Callable[[], None]:
 @pytest.mark.parametrize(("begin", "end"), [(2, 5), (5, 2)])
 def test_killed_while_machines_come_or_go(gke: Gke, begin: int, end: int, call: str) -> None:
     """The lease says how many there are, and those are the fewer of both, until somebody asks for more again."""
-    gke.set(slow={"SET_NODE_POOL_SIZE": 0.3})
     for nth in (1,) if call == "mutating" else (1, 2, 3):
         for moment in MOMENTS:
             at = (nth, moment)
             assert outcome(lambda: create(office(), "mine", config(**MACHINES, nodes=begin))) == 0, at
             for afterwards in ("reaper", "again"):
                 assert outcome(lambda: resize(office(), "mine", begin)) == 0, at
-                gke.no_faults()
+                gke.hold("SET_NODE_POOL_SIZE")  # until it was looked at so often, however slow the machine
                 gke.fault(call, moment, nth=nth)
                 assert outcome(lambda: resize(office(), "mine", end)) == -signal.SIGKILL, at
                 gke.no_faults()
+                gke.let_end(0.3)
                 if afterwards == "reaper":
                     assert outcome(sweep_up({"cluster-mine_proj-e1": "put back"})) == 0, at
                     assert outcome(the_same(2)) == 0, at
@@ -138,11 +138,12 @@ def test_killed_while_a_kept_one_in_error_is_replaced(gke: Gke, afterwards: str)
 @pytest.mark.parametrize("look", [1, 2, 3, 4])
 def test_killed_while_gke_makes_a_node_pool(gke: Gke, look: int) -> None:
     """Between two calls that change something: the pool was asked for, is known, and comes up when nobody looks."""
-    gke.set(slow={"CREATE_NODE_POOL": 0.5})
     assert outcome(lambda: create(office(), "mine", config(slices=1))) == 0
+    gke.hold("CREATE_NODE_POOL")
     gke.fault("GetOperation", "kill_before", nth=look)
     assert outcome(lambda: resize(office(), "mine", 3)) == -signal.SIGKILL
     gke.no_faults()
+    gke.let_end(0.5)
     lease = latest(a_ledger(), "cluster-mine_proj")
     assert lease is not None
     assert outcome(sweep_up({lease.lease_id: "put back"})) == 0

@@ -6,7 +6,7 @@ import itertools
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.cloud.kubernetes.manifests import jobset
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
 from tests.runtime.supervised import ROOT
 from tests.tasks.targets import gke_runs
-from tests.tasks.targets.gke_runs import Pods, a_ledger, hold, inventories
+from tests.tasks.targets.gke_runs import RUN, Pods, a_ledger, hold, inventories
 from tests.tasks.targets.gke_runs import play as play_stages
 from tests.waiting import until
 
@@ -104,7 +104,7 @@ def test_killed_before_and_after_every_mutating_call(
     until(lambda: len(api.names(JOBS)) == 2 * len(OTHERS))  # JobSet has made all of theirs
     standing = things(cluster)
     cluster.calls()
-    assert outcome(lambda: play(pods, case, "clean")) == 0
+    assert outcome(lambda: play(pods, case, f"{RUN}-clean")) == 0
     assert mutations(cluster) == case.calls
     took = []
     moments = [
@@ -114,7 +114,7 @@ def test_killed_before_and_after_every_mutating_call(
     for number, told in sample(moments):
         nth, (action, _, call) = number // 2 + 1, told.partition(" ")
         at = (name, nth, call, action)
-        run_id = f"run-{nth}-{action.replace('_', '-')}"
+        run_id = f"{RUN}-{nth}-{action.replace('_', '-')}"
         verb, kind = call.split()
         cluster.fault(verb=verb, kind=kind, nth=case.calls[:nth].count(call), action=action)
         assert outcome(lambda run_id=run_id: play(pods, case, run_id)) == -signal.SIGKILL, at  # type: ignore[misc]
@@ -146,8 +146,17 @@ def things(cluster: KubernetesStandIn) -> dict[str, Any]:
 def mutations(cluster: KubernetesStandIn) -> list[str]:
     """Returns the mutating calls on JobSets and Secrets since it was asked last."""
     calls = [call.split()[:2] for call in cluster.calls()]
-    return [
+    return asked_once(
         f"{verb} {kind}"
         for verb, kind in calls
         if verb in ("create", "delete") and kind in ("jobsets", "secrets")
-    ]
+    )
+
+
+def asked_once(calls: Iterable[str]) -> list[str]:
+    """Returns the calls without those that ask again for the same to go: on a slow machine it is asked by force."""
+    told: list[str] = []
+    for call in calls:
+        if not call.startswith("delete ") or told[-1:] != [call]:
+            told.append(call)
+    return told

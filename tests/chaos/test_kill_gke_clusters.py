@@ -24,10 +24,11 @@ from tasks.leases.reaper import reap
 from tasks.stages.run import exit_code_of
 from tasks.stages.teardown import teardown
 from tests.chaos.driver import fork_and_play, outcome, sample, soon_enough, took_s
+from tests.chaos.test_kill_gke import asked_once
 from tests.cloud.container.leasing import a_ledger, quick_inventories
 from tests.cloud.container.running import Gke
 from tests.cloud.kubernetes.stand_in import KubernetesStandIn
-from tests.tasks.targets.gke_runs import Pods, images, play
+from tests.tasks.targets.gke_runs import RUN, Pods, images, play
 from tests.waiting import until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
@@ -70,10 +71,10 @@ def claimed(run_id: str) -> Holding:
     return claim(ledger, quick_inventories(ledger), run_id, run_id)
 
 
-def a_run(pods: Pods, case: Case, run_id: str) -> None:
+def a_run(pods: Pods, case: Case, run_id: str, do: dict[str, str] | None = None) -> None:
     made = {"queueing": {"install": False}}  # it is there from the beginning
     place = {"name": case.cluster, "location": "us-east5-b", "make": made}
-    run = pods.run(run_id, cluster=place, queue=case.queue)
+    run = pods.run(run_id, do=do, cluster=place, queue=case.queue)
     holding = claimed(run_id)
     try:
         outcome = play(run, holding)
@@ -112,9 +113,9 @@ _OURS = ("jobsets", "secrets", "clusterqueues", "localqueues", "resourceflavors"
 def seen(calls: list[str]) -> list[str]:
     """Returns the mutating calls on JobSets, Secrets and queues among those that a cluster saw."""
     pairs = [call.split()[:2] for call in calls]
-    return [
+    return asked_once(
         f"{verb} {kind}" for verb, kind in pairs if verb in ("create", "delete", "patch") and kind in _OURS
-    ]
+    )
 
 
 def disarm(gke: Gke) -> None:
@@ -156,7 +157,7 @@ def test_killed_before_and_after_every_mutating_call(pods: Pods, gke: Gke, tmp_p
     there, theirs = others(gke, tmp_path)
     standing = things(theirs)
     theirs.calls()
-    assert outcome(lambda: a_run(pods, case, "clean")) == 0
+    assert outcome(lambda: a_run(pods, case, f"{RUN}-clean")) == 0
     assert [one["method"] for one in gke.mutations()] == case.gke
     if case.cluster == "mine":
         until(gke.ended)
@@ -166,7 +167,7 @@ def test_killed_before_and_after_every_mutating_call(pods: Pods, gke: Gke, tmp_p
     everything = [*case.gke, *case.kubernetes]
     for number, call in sample([(number, everything[number // 2]) for number in range(2 * len(everything))]):
         at = (name, call, *arm(gke, case, number))
-        run_id = f"run-{number}"
+        run_id = f"{RUN}-{number}"
         assert outcome(lambda run_id=run_id: a_run(pods, case, run_id)) == -signal.SIGKILL, at  # type: ignore[misc]
         disarm(gke)
         began = time.monotonic()
@@ -189,9 +190,9 @@ def test_a_run_that_was_killed_goes_on_with_its_cluster_and_workload(
     for nth, number in enumerate((3, 9)):  # after CreateNodePool, and after the Secret was made
         gke.forget()
         at = arm(gke, case, number)
-        assert outcome(lambda nth=nth: a_run(pods, case, f"again-{nth}")) == -signal.SIGKILL, at  # type: ignore[misc]
+        assert outcome(lambda nth=nth: a_run(pods, case, f"{RUN}-again-{nth}")) == -signal.SIGKILL, at  # type: ignore[misc]
         disarm(gke)
-        assert outcome(lambda nth=nth: a_run(pods, case, f"again-{nth}")) == 0, at  # type: ignore[misc]
+        assert outcome(lambda nth=nth: a_run(pods, case, f"{RUN}-again-{nth}")) == 0, at  # type: ignore[misc]
         assert [one["method"] for one in gke.mutations()] == case.gke, at
         assert gke.behind() == ["foreign", "theirs"]
         until(lambda nth=nth: len(gke.ended()) == nth + 1)  # type: ignore[misc]
@@ -208,9 +209,12 @@ def test_two_runs_share_the_cluster_that_one_of_them_made(
     case = CASES["made"]
     if first_ends == "killed":
         trap(gke, verb="delete", kind="jobsets", action="kill_before", nth=1)
-    first = fork_and_play(lambda: a_run(pods, case, "first"))
+    go = tmp_path / "go"
+    first = fork_and_play(lambda: a_run(pods, case, f"{RUN}-first", {"0.1": f"until:{go}"}))
     until(lambda: any(one["method"] == POOL for one in gke.mutations()))
-    second = fork_and_play(lambda: a_run(pods, case, "second"))
+    second = fork_and_play(lambda: a_run(pods, case, f"{RUN}-second"))
+    until(lambda: any(len(one.holders) == 2 for one in a_ledger().listing().leases))
+    go.touch()
     ends = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in (first, second)]
     if first_ends == "by itself":
         assert ends == [0, 0]

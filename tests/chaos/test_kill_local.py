@@ -29,7 +29,7 @@ from tests.waiting import until
 def bystander(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like one of ours, with a label, but of another ledger."""
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(600)", str(STANDIN), "job-a1-w0000.json"],
+        [sys.executable, "-c", "import time; time.sleep(7200)", str(STANDIN), "job-a1-w0000.json"],
         env={**os.environ, "SLICEBENCH_LEASE": "run-0-e1", "SLICEBENCH_LEDGER_ID": "another"},
         start_new_session=True,
     )

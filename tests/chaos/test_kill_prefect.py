@@ -65,8 +65,6 @@ POINTS = [
     *(Point("lose host", moment) for moment in ("build", "provision", "measuring", "collect")),
 ]  # fmt: skip
 
-CHOSEN = sample([(at, str(point)) for at, point in enumerate(POINTS)])
-
 
 @dataclass(frozen=True)
 class Going:
@@ -109,7 +107,13 @@ def bystander() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-@pytest.mark.parametrize("at", [at for at, _ in CHOSEN], ids=[name for _, name in CHOSEN])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Draws points by the seed alone: each process of the tests has the same, and who runs again what failed."""
+    points = [(at, str(point)) for at, point in enumerate(POINTS)]
+    chosen = sample(points, seed=metafunc.config.getoption("randomly_seed", 0))
+    metafunc.parametrize("at", [at for at, _ in chosen], ids=[name for _, name in chosen])
+
+
 def test_nothing_is_left(station: Station, bystander: subprocess.Popen[bytes], at: int) -> None:
     point, run_id = POINTS[at], f"run-{at}"
     going = begin(station, run_id, point.moment)
@@ -190,7 +194,8 @@ Deed = Callable[[Station, str, Going], None]
 
 def to_flow(number: signal.Signals) -> Deed:
     def deed(station: Station, run_id: str, going: Going) -> None:
-        going.flow.send_signal(number)
+        with contextlib.suppress(psutil.NoSuchProcess):  # after its last stages it is soon over
+            going.flow.send_signal(number)
 
     return deed
 
@@ -236,10 +241,10 @@ def lose_host(station: Station, run_id: str, going: Going) -> None:
     """All that could say something is gone at once; only the workload's own processes are still there."""
     victims = [psutil.Process(station.process.pid), *children_of(station)]
     victims += [going.flow, psutil.Process(going.command.pid)]
-    for each in victims:
-        each.suspend()
-    for each in victims:
-        each.kill()
+    for act in (psutil.Process.suspend, psutil.Process.kill):
+        for each in victims:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                act(each)
     station.process.wait()
 
 

@@ -80,7 +80,7 @@ def bystander(place: Path) -> Iterator[subprocess.Popen[bytes]]:
         above.chmod(0o777)
     (folder / ".slicebench-lease.json").write_text(json.dumps(labels))
     process = subprocess.Popen(
-        [sys.executable, "-c", "import time; time.sleep(900)"],
+        [sys.executable, "-c", "import time; time.sleep(7200)"],
         env={**os.environ, **labels},
         start_new_session=True,
     )
@@ -203,7 +203,7 @@ def test_the_machine_that_launched_is_gone_for_good_and_nobody_reaps(place: Path
 
         def launch_and_die() -> None:
             spec = spec_of(place / "out", config)
-            target = SshTarget(config, Pool(), AddressBook(hosts_folder()), lease_s=15.0)
+            target = SshTarget(config, Pool(), AddressBook(hosts_folder()), lease_s=30.0)
             run = Run(spec, open_folder(f"{spec.output}/{spec.run_id}"), target, print)
             ledger = DirectoryLedger(ledger_folder())
             holding = claim(ledger, inventories(ledger), "run-1", "run-1")

@@ -65,7 +65,7 @@ def config(slices: int) -> TpuVmTargetConfig:
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("slices", "calls"), [(1, NODE_CALLS), (2, QUEUED_CALLS)])
 @pytest.mark.parametrize(("play", "lease_name"), [(play, "{}"), (keep_and_delete, "tpu-{}")])
 def test_killed_before_and_after_every_mutating_call(

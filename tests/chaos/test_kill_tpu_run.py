@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,9 @@ def play(bench: Bench, case: Case, run_id: str, output: str | None) -> None:
         if case.preempted and "worker 0 of 1" in line and run.spec.env["WORKLOAD"] == "hold":
             run.spec.env["WORKLOAD"] = "succeed"  # type: ignore[index]
             bench.cloud.preempt(f"sb-{run_id}-e1")
-            for pid in alive_under(f"{run_id}-e1"):  # they are gone with their machine
-                os.kill(pid, signal.SIGKILL)
+            for pid in alive_under(f"{run_id}-e1"):  # they are gone with their machine, some by themselves
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     run = replace(run, say=say)
     image = run.target.image()

@@ -39,11 +39,13 @@ class Faults:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.killing = threading.Lock()
         self.rules: list[dict[str, Any]] = []
         self.calls: list[str] = []
 
     def replace(self, rules: list[dict[str, Any]]) -> None:
-        with self.lock:
+        # Whoever saw a process die is answered once the stand-in has done what the dead one asked for.
+        with self.killing, self.lock:
             self.rules = [{"method": "", "path": "", "nth": 1, "times": 1, **rule} for rule in rules]
 
     def next(self, method: str, path: str) -> Mapping[str, Any]:
@@ -103,20 +105,33 @@ class Handler(BaseHTTPRequestHandler):
             return
         if do == "stall":
             time.sleep(rule["seconds"])
+        if do.startswith("kill_"):
+            with self.faults.killing:
+                self._killed(do, rule["pid"], body)
+            return
+        reply, content = self._done(body)
+        if do == "lose_reply":
+            self.close_connection = True
+            return
+        self._answer(reply.status, dict(reply.getheaders()), content)
+
+    def _killed(self, do: str, pid: int, body: bytes) -> None:
         if do == "kill_before":
-            os.kill(rule["pid"], signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
+        self._done(body)
+        if do == "kill_after":
+            os.kill(pid, signal.SIGKILL)
+        self.close_connection = True
+
+    def _done(self, body: bytes) -> tuple[http.client.HTTPResponse, bytes]:
+        """Lets the stand-in do it; returns its reply, with what is in that."""
         upstream = http.client.HTTPConnection(self.upstream, timeout=_PATIENCE_S)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         upstream.request(self.command, self.path, body, headers)
         reply = upstream.getresponse()
         content = reply.read()
         upstream.close()
-        if do == "kill_after":
-            os.kill(rule["pid"], signal.SIGKILL)
-        if do == "lose_reply":
-            self.close_connection = True
-            return
-        self._answer(reply.status, dict(reply.getheaders()), content)
+        return reply, content
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))

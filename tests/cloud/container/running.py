@@ -46,6 +46,18 @@ class Gke(Handles):
                 pool.update(status="RUNNING", nodes=pool["target"])
         return key
 
+    def hold(self, *types: str) -> None:
+        """Lets operations of these types stay under way until `let_end`."""
+        self.set(hold=list(types))
+
+    def let_end(self, after_s: float) -> None:
+        """Lets those that are under way end, so many seconds from now, and others as they usually do."""
+        with self.store.changing() as state:
+            state["settings"]["hold"] = []
+            for one in state["operations"].values():
+                if one["status"] != "DONE":
+                    one["due"] = time.time() + after_s
+
     def spoil(self, cluster: str, pool: str = "", status: str = "ERROR") -> None:
         """Puts a node pool into a bad state, as a stockout after the fact does; or the cluster itself."""
         with self.store.changing() as state:

@@ -74,10 +74,10 @@ class Store:
         return self._load()
 
     def log(self, **entry: Any) -> None:
-        """Appends one request to the log."""
+        """Appends one request to the log, at one stroke: whoever reads it meanwhile sees whole lines."""
         line = json.dumps({"at": time.time(), **entry}, sort_keys=True) + "\n"
-        with self._log.open("a") as stream:
-            stream.write(line)
+        with self._log.open("ab", buffering=0) as stream:
+            stream.write(line.encode())
 
     def requests(self) -> list[dict[str, Any]]:
         """Returns every request so far, oldest first."""
