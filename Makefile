@@ -89,7 +89,7 @@ test-system: $(VENV)/dev.stamp
 	$(PYTEST) -m system -n $(ONE_MORE) $(SLOW)
 
 chaos: $(VENV)/dev.stamp
-	$(PYTEST) -m chaos -n $(JOBS) $(SLOW)
+	$(PYTEST) -m chaos -n $(ONE_MORE) $(SLOW)
 
 test-gpu: $(VENV)/dev.stamp
 	$(PYTEST) -m gpu --timeout=900

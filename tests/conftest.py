@@ -39,10 +39,12 @@ pytest_plugins = (
 
 # Files of slow tests that take minutes, the longest first: whoever else is done would wait for them at the end.
 LONG = tuple(
-    f"tests/system/test_{name}.py"
+    f"tests/{name}.py"
     for name in (
-        "images", "prefect_runs", "shipped_suites", "prefect_station", "prefect_without_server", "reaper_image",
-        "prefect_left", "gke_bad_luck", "gke_cluster_run",
+        "system/test_images", "system/test_prefect_runs", "system/test_shipped_suites", "system/test_prefect_station",
+        "system/test_prefect_without_server", "system/test_reaper_image", "system/test_prefect_left",
+        "system/test_gke_bad_luck", "system/test_gke_cluster_run",
+        "chaos/test_reaper_alone", "chaos/test_kill_prefect", "chaos/test_kill_acceptance", "chaos/test_kill_workload",
     )
 )  # fmt: skip
 
