@@ -126,8 +126,12 @@ def test_nothing_is_left(station: Station, bystander: subprocess.Popen[bytes], a
         assert reap(station, dry_run=True) == [], "a run that lives is not the reaper's"
         station.let_go(run_id)
         wait_for(lambda: outcome(station, run_id).get("exit_code") == 0)
-    wait_for(lambda: reap(station) == [] and nothing_left(station, run_id))
-    assert "exit_code" in outcome(station, run_id), "the run's own folder tells how it ended"
+    # The run's own folder tells how it ended: last of all, where the run itself writes that down.
+    wait_for(
+        lambda: (
+            reap(station) == [] and nothing_left(station, run_id) and "exit_code" in outcome(station, run_id)
+        )
+    )
     if not point.lives and point.moment not in LATE:
         assert outcome(station, run_id)["exit_code"] != 0
         assert outcome(station, run_id)["causes"]

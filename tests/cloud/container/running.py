@@ -177,9 +177,9 @@ class Gke(Handles):
         self.store.forget()
 
     def mutations(self) -> list[dict[str, Any]]:
-        """Returns the mutating requests seen that were not refused for the moment."""
-        passing = ("FAILED_PRECONDITION", "RESOURCE_EXHAUSTED")
-        return [one for one in self.store.requests() if one["mutating"] and one["outcome"] not in passing]
+        """Returns the mutating requests seen that were not refused: for the moment, or as what they meant was gone."""
+        refused = ("FAILED_PRECONDITION", "RESOURCE_EXHAUSTED", "NOT_FOUND")
+        return [one for one in self.store.requests() if one["mutating"] and one["outcome"] not in refused]
 
 
 @contextmanager
