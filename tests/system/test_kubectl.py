@@ -43,7 +43,7 @@ class Kubectl:
         """Returns what it prints; `given` is what it reads with `-f -`."""
         command = [str(KUBECTL), "--kubeconfig", str(self._cluster.kubeconfig), *words]
         done = subprocess.run(
-            command, input=json.dumps(given) if given else None, capture_output=True, text=True, timeout=240,
+            command, input=json.dumps(given) if given else None, capture_output=True, text=True, timeout=600,
             env={"PATH": os.environ["PATH"], "HOME": str(self._home)}, check=False,
         )  # fmt: skip
         assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -73,7 +73,7 @@ def test_it_applies_waits_reads_and_deletes_a_workload(kubectl: Kubectl) -> None
     assert "jobset.jobset.x-k8s.io/runs created" in kubectl("apply", *kubectl.lenient, "-f", "-", given=runs)
     # As on a real cluster: kubectl sends the whole list, without what JobSet's webhook has filled in when it was made.
     assert "field is immutable" in kubectl("apply", *kubectl.lenient, "-f", "-", given=runs, code=1)
-    kubectl("wait", "jobset/runs", "--for=condition=Completed", "--timeout=120s")
+    kubectl("wait", "jobset/runs", "--for=condition=Completed", "--timeout=500s")
     pod = kubectl("get", "pods", "-l", "jobset.sigs.k8s.io/jobset-name=runs", "-o", "name").strip()
     assert kubectl("logs", pod).strip() == "it runs"
     assert "AllJobsCompleted" in kubectl("get", "jobset", "runs", "-o", "yaml")
@@ -81,7 +81,7 @@ def test_it_applies_waits_reads_and_deletes_a_workload(kubectl: Kubectl) -> None
     assert "runs" in kubectl("describe", "jobset", "runs")
     assert "Exit Code:    0" in kubectl("describe", pod)
     assert "cpu-0" in kubectl("get", "nodes", "-o", "wide")
-    kubectl("delete", "jobset", "runs", "--timeout=120s")
+    kubectl("delete", "jobset", "runs", "--timeout=500s")
     until(lambda: "No resources found" in kubectl("get", "pods"))
     assert "NotFound" in kubectl("get", "jobset", "runs", code=1)
 

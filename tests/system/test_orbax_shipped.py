@@ -75,8 +75,9 @@ def test_the_command_runs_one_and_names_what_does_not_fit(tmp_path: Path) -> Non
         ("array_handler_benchmark", 2, 8, 20, ["warning: 20 of 40 benchmarks left out"]),
         ("checkpoint_manager_benchmark", 2, 4, 2, []),
         ("checkpoint_policy_benchmark", 2, 4, 3, ["warning: 3 of 6 benchmarks left out"]),
-        ("v0_checkpointer_cancel_benchmark", 2, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
-        ("v1_checkpointer_cancel_benchmark", 2, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
+        # Broken off on several workers, a save may leave one waiting for the others for ever (docs/benchmarks.md).
+        ("v0_checkpointer_cancel_benchmark", 1, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
+        ("v1_checkpointer_cancel_benchmark", 1, 4, 2, ["warning: 2 of 4 benchmarks left out"]),
         ("emergency_checkpoint_manager_benchmark", 4, 4, 1, ["warning: 1 of 5 benchmarks left out"] * 4),
         ("p2p_checkpoint_manager_benchmark", 4, 4, 1, ["warning: 1 of 5 benchmarks left out"] * 4),
         ("multihost_dispatchers_benchmark", 4, 4, 4, ["warning: 4 of 8 benchmarks left out"]),

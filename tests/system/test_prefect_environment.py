@@ -16,12 +16,11 @@ pytestmark = pytest.mark.system
 
 def played(station: Station, deployment: str, **parameters: Any) -> tuple[str, str]:
     """Starts a deployment and waits for its end; returns the state's type, and what it says."""
-    found = station.http.get(f"deployments/name/environment/{deployment}")
-    assert found.is_success, found.text
-    made = station.call(f"deployments/{found.json()['id']}/create_flow_run", {"parameters": parameters})
+    found = station.read(f"deployments/name/environment/{deployment}")
+    made = station.call(f"deployments/{found['id']}/create_flow_run", {"parameters": parameters})
 
     def ended() -> Any:
-        state = station.http.get(f"flow_runs/{made['id']}").json()["state"]
+        state = station.read(f"flow_runs/{made['id']}")["state"]
         return state if state["type"] in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED") else None
 
     state = wait_for(ended)

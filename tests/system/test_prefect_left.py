@@ -44,7 +44,7 @@ def test_a_flow_leaves_its_workload_which_nobody_takes_away_and_another_collects
         "kind": "gke", "context": "standin", "kubeconfig": str(cluster.kubeconfig), "type": "cpu", "cpu": "1",
         "image": f"registry.invalid/worker@sha256:{'0' * 64}", "queue": None, "priority": None, "smoke": False,
         "shared": {"directory": str(shared), "host_path": str(shared)},
-        "wait": False, "limits": {"workload_s": 600},
+        "wait": False, "limits": {"workload_s": 3600},
     }  # fmt: skip
     target.write_text(yaml.safe_dump(there))
     suite = lay_suite(tmp_path / "suite", "patient", go=str(tmp_path / "go"))

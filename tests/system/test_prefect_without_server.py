@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from runtime.contract.job import LEASE_VARIABLE
+from runtime.contract.job import LEDGER_VARIABLE
 from tasks.leases.directory_ledger import DirectoryLedger
 from tasks.leases.lease import State
-from tests.system.prefect_station import PATIENCE_S, ROOT, wait_for
+from tests.system.prefect_station import PATIENCE_S, ROOT, variable, wait_for, words
 from tests.system.suites import lay_suite
 
 pytestmark = pytest.mark.system
@@ -62,18 +62,16 @@ class Alone:
 
     def left(self) -> list[psutil.Process]:
         """Returns what still runs of it: workers, supervisors, and the Prefect server."""
-        found = []
-        for process in psutil.process_iter():
-            try:
-                variables = process.environ()
-            except psutil.Error:
-                continue
-            ours = variables.get("SLICEBENCH_HOME") == str(self.home) or "r-e" in variables.get(
-                LEASE_VARIABLE, ""
+        ledger = DirectoryLedger(self.home / "ledger").id
+        return [
+            process
+            for process in psutil.process_iter()
+            if process.pid != self.process.pid
+            and (
+                variable(process, "SLICEBENCH_HOME") == str(self.home)
+                or variable(process, LEDGER_VARIABLE) == ledger
             )
-            if ours and process.status() != psutil.STATUS_ZOMBIE and process.pid != self.process.pid:
-                found.append(process)
-        return found
+        ]
 
 
 @pytest.fixture(params=["--no-server", "--direct"])
@@ -125,7 +123,7 @@ def test_a_run_whose_prefect_server_dies_goes_on_and_tells_how_it_ended(home: Pa
     alone = Alone(home, str(lay_suite(go.parent, "patient", go=str(go))))
     try:
         alone.wait_until_measuring()
-        (server,) = [one for one in alone.left() if "prefect.server.api.server:create_app" in one.cmdline()]
+        (server,) = [one for one in alone.left() if "prefect.server.api.server:create_app" in words(one)]
         server.kill()
         # Its parent is the run, which may leave it a zombie for as long as it lives.
         wait_for(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE)

@@ -16,6 +16,7 @@ from runtime.gcs_proxy import envelope
 from runtime.gcs_proxy.authority import BUNDLE
 from tests.cloud.store.running import ROOT, Store
 from tests.runtime.gcs_proxy.asking import Proxy, decrypted, serving
+from tests.system.prefect_station import PATIENCE_S
 
 pytestmark = pytest.mark.system
 COUNT = 4
@@ -64,7 +65,7 @@ def test_four_processes_restore_bit_by_bit_what_they_saved(store: Store, tmp_pat
             for number in range(COUNT)
         ]
         try:
-            said = [process.communicate(timeout=240)[0] for process in processes]
+            said = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
         finally:
             for process in processes:
                 process.kill()

@@ -17,7 +17,7 @@ from runtime.contract.overrides import apply_overrides
 from tests.runtime.supervised import free_port
 from tests.system.prefect_station import PATIENCE_S, ROOT
 
-pytestmark = pytest.mark.system
+pytestmark = [pytest.mark.system, pytest.mark.timeout(3000)]  # a minute or two, on a quiet machine
 
 DEVICES = 4
 SHIPPED = {path.stem: path for path in sorted((ROOT / "configs" / "suites").glob("*.yaml"))}
@@ -64,7 +64,7 @@ def run(folder: Path, names: list[str], workers: int) -> None:
             )
         started.append(process)
     try:
-        assert [each.wait(PATIENCE_S) for each in started] == [0] * workers, log(folder, 0).read_text()[
+        assert [each.wait(2 * PATIENCE_S) for each in started] == [0] * workers, log(folder, 0).read_text()[
             -4000:
         ]
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -104,8 +105,9 @@ def test_an_attempt_that_is_taken_away_counts_for_what_it_had_finished(
     with start(str(suite), "--run-id", "turns", "--workers", "2", "--devices-per-worker", "1") as first:
         wait_for(lambda: all_held(held) or first.poll() is not None)
         for process in labelled(f"{LEASE_VARIABLE}=".encode()):
-            if f"{home}".encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                os.kill(process.pid, signal.SIGTERM)
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended meanwhile
+                if f"{home}".encode() in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                    os.kill(process.pid, signal.SIGTERM)
         said, _ = first.communicate(timeout=PATIENCE_S)
         assert first.returncode != 0, said
     with start("--resume", "turns") as second:
