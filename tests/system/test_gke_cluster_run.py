@@ -160,6 +160,6 @@ def test_a_run_that_is_interrupted_while_its_cluster_is_made_gives_it_back(
     until(lambda: gke.requests("DeleteCluster") or run.poll() is not None)
     assert run.poll() is None, run.communicate()
     gke.set(hold=[])
-    _, told = run.communicate(timeout=240)
+    _, told = run.communicate(timeout=600)
     assert run.returncode == 130, told
     assert gke.inventory() == [], told

@@ -77,7 +77,8 @@ def test_training_that_is_preempted_goes_on_from_its_newest_checkpoint(
         assert mine["time_s"] == pytest.approx(sum(mine[part] for part in PARTS))
         assert all(mine[part] > 0 for part in PARTS)
         assert mine["resumed_from_step"] >= 20 and mine["resumed_from_step"] % INTERVAL == 0
-        assert 0 <= mine["lost_steps"] <= INTERVAL, "no more than one interval between checkpoints"
+        # One interval between checkpoints; while one is being saved, which may take long, another.
+        assert 0 <= mine["lost_steps"] <= 2 * INTERVAL
         steps = samples[(samples.worker == worker) & (samples.attempt == 2)]
         trained = steps[steps.operation.str.startswith("train_step") & (steps.metric == "time_s")]
         assert len(trained) == 399 - mine["resumed_from_step"], "what was done before is not done again"

@@ -21,7 +21,7 @@ OPTIONS = {
     "save_interval_steps": 10,
     "layers": 2,
     "width": 16,
-    "step_s": 0.05,
+    "step_s": 0.25,
     "max_to_keep": 9,
 }
 LISTENS = """\
@@ -76,7 +76,7 @@ def test_a_retry_makes_what_failed_and_nothing_twice(station: Station, tmp_path:
     program.write_text(LISTENS)
     retry = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": False}
     station.call(f"flow_runs/{acceptance['id']}/set_state", retry)
-    wait_for(lambda: station.http.get(f"flow_runs/{acceptance['id']}").json()["state"]["type"] == "COMPLETED")
+    wait_for(lambda: station.read(f"flow_runs/{acceptance['id']}")["state"]["type"] == "COMPLETED")
     assert station.flow_run("w-x-none-1")["run_count"] == 1
     assert len([one for one in _flow_runs(station) if one["parameters"].get("run_id") == "w-x-none-1"]) == 1
     artifacts = {one["key"]: one["data"] for one in station.call("artifacts/latest/filter")}

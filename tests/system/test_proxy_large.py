@@ -37,7 +37,7 @@ def encrypting(tmp_path: Path) -> Iterator[Place]:
 
 def read(place: Place, name: str, wanted: str) -> tuple[int, str, bytes]:
     """Returns status, range and content of a part."""
-    connection = http.client.HTTPConnection(urlsplit(place.url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(place.url).netloc, timeout=600)
     connection.request("GET", f"/storage/v1/b/b/o/{name}?alt=media", headers={"Range": f"bytes={wanted}"})
     response = connection.getresponse()
     content = response.read()
