@@ -76,7 +76,8 @@ def test_training_that_is_preempted_goes_on_from_its_newest_checkpoint(
         mine = recovery[recovery.worker == worker].set_index("metric").value
         assert mine["time_s"] == pytest.approx(sum(mine[part] for part in PARTS))
         assert all(mine[part] > 0 for part in PARTS)
-        assert mine["resumed_from_step"] >= 20 and mine["resumed_from_step"] % INTERVAL == 0
+        # Where there is time, Orbax saves the step in which it hears that it is to end: that need be no tenth one.
+        assert mine["resumed_from_step"] >= 20
         # One interval between checkpoints; while one is being saved, which may take long, another.
         assert 0 <= mine["lost_steps"] <= 2 * INTERVAL
         steps = samples[(samples.worker == worker) & (samples.attempt == 2)]
