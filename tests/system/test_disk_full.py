@@ -25,7 +25,7 @@ from tasks.stages.upload import upload
 from tasks.targets.types import Progress
 from tests.cloud.sshd import missing, serve_ssh
 from tests.system.prefect_station import PATIENCE_S, ROOT, wait_for
-from tests.system.test_ssh_run import SUITE, prepared
+from tests.system.test_ssh_run import SLOWLY, SUITE, prepared
 from tests.tasks.targets.local_runs import alive_under
 from tests.tasks.targets.ssh_runs import hold, host_folder, python_with_jax
 
@@ -126,7 +126,7 @@ def test_a_disk_that_fills_up_on_a_host_is_told_with_the_host() -> None:
             outcome = run_workload(run, uploaded, holding, fill)
             collected = collect(run)
         finally:
-            torn_down = teardown(run, holding)
+            torn_down = teardown(run, holding, patience=SLOWLY)
         assert exit_code_of(outcome) in (ExitCode.WORKLOAD_FAILED, ExitCode.INFRASTRUCTURE), said
         cause = outcome.attempts[-1].cause
         # Who meets the full disk first, the checkpoint, the journal or the stream, says so in words of its own.
