@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tasks.cloud.container_errors import AlreadyExists
+from tasks.cloud.google_rest import Rest
 from tasks.cloud.grants import Grants
 from tasks.stages.environment import down, up
+from tasks.stages.environment_making import made
 from tasks.stages.environment_plan import plan
+from tasks.targets.environment_wanted import wanted
 from tests.cloud.container.hurried import QUICK
 from tests.cloud.container.running import Gke
 from tests.cloud.project.leasing import desk, environment
@@ -53,3 +57,13 @@ def test_an_account_that_is_not_there_is_looked_for_in_its_project(project: Gke)
     assert grants.given("gone-sa@mine.example.com.iam.gserviceaccount.com") == []
     [_, asked] = [one for one in project.store.requests() if one["method"] == "GetAccountPolicy"]
     assert asked["request"]["path"].startswith("v1/projects/example.com:mine/serviceAccounts/")
+
+
+def test_what_somebody_else_made_meanwhile_is_not_taken(project: Gke) -> None:
+    """Between the look and the call: what is there then by this name is theirs."""
+    network = next(one for one in wanted(environment(), "proj") if one.kind == "network")
+    compute = Rest("compute.googleapis.com", timing=QUICK)
+    theirs = {"name": network.name, **network.fields}
+    compute.send("POST", "make it", "compute/v1/projects/proj/global/networks", theirs)
+    with pytest.raises(AlreadyExists, match="network net was made by somebody else: choose another name"):
+        made(desk(), desk().sort(network), network, {"slicebench-lease": "ours"})
