@@ -19,7 +19,7 @@ class Options(BenchmarkOptions):
     """
 
     does: str = "right"
-    awaits: bool = True
+    awaits: bool = False
 
 
 class Forgetful(Benchmark):

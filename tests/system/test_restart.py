@@ -96,16 +96,16 @@ def test_killed_workers_resume_from_the_newest_complete_checkpoint(crew: Crew) -
 @pytest.mark.parametrize(
     ("does", "disruption", "cause"),
     [
-        ("does: right", "{at_step: 2}", ""),
+        ("does: right, awaits: true", "{at_step: 2}", ""),
         (
-            "does: anew",
+            "does: anew, awaits: true",
             "{at_step: 2}",
             "it did not resume after the disruption (SIGKILL to worker 0 once step 2 is saved)",
         ),
-        ("does: older", "{at_step: 2}", "was complete"),
-        ("does: lies", "{at_step: 2}", "restored leaf a is not what was saved"),
+        ("does: older, awaits: true", "{at_step: 2}", "was complete"),
+        ("does: lies, awaits: true", "{at_step: 2}", "restored leaf a is not what was saved"),
         (
-            "does: right, awaits: false",
+            "does: right",
             "{after_s: 3600}",
             "the disruption did not happen (SIGKILL to worker 0 3600 s after the first step",
         ),
