@@ -145,8 +145,7 @@ def begin(station: Station, run_id: str, moment: str) -> Going:
     """Starts a run and returns its processes once the run has come to that moment."""
     folder = station.home / "suites" / run_id
     suite = lay_suite(folder, "patient", go=str(folder / "go"))
-    words = ("--run-id", run_id, "--workers", "1", "--devices-per-worker", "1")
-    command = station.command("run", str(suite), *words)
+    command = station.begin(run_id, str(suite), "--workers", "1", "--devices-per-worker", "1")
 
     def come_to(moment: str, look_every_s: float = 0.2) -> None:
         wait_for(

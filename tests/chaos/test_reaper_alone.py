@@ -153,10 +153,10 @@ def begin(station: Station, run_id: str, target: str, place: Path, bucket: str) 
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
         "GOOGLE_CLOUD_PROJECT": "p",
     }
-    words = ["--target", target, "--run-id", run_id, "--output", f"{bucket}/runs"]
+    words = ["--target", target, "--output", f"{bucket}/runs"]
     for name, value in emulator.items():
         words += ["--env", f"{name}={value}"]
-    return station.command("run", str(suite), *words)
+    return station.begin(run_id, str(suite), *words)
 
 
 def measures(run_id: str, bucket: str) -> bool:

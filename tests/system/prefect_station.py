@@ -80,11 +80,21 @@ class Station:
         self._commands.append(command)
         return command
 
+    def begin(self, run_id: str, *words: str) -> subprocess.Popen[str]:
+        """Starts `slicebench run`; again where the server was too busy to take it, as whoever reads that would do."""
+        while True:
+            command = self.command("run", *words, "--run-id", run_id)
+            wait_for(lambda: self.knows(run_id) or command.poll() is not None)  # noqa: B023 (asked at once)
+            if self.knows(run_id):
+                return command
+            said = command.communicate()[0]
+            assert "answers 503" in said, said
+
     def long_run(self, run_id: str) -> subprocess.Popen[str]:
         """Starts a run that measures until `let_go`, and returns its command once it does measure."""
         folder = self.home / "suites" / run_id
         suite = lay_suite(folder, "patient", go=str(folder / "go"))
-        command = self.command("run", str(suite), "--run-id", run_id)
+        command = self.begin(run_id, str(suite))
         wait_for(lambda: self.measuring(run_id) or command.poll() is not None)
         assert command.poll() is None, command.communicate()[0]
         return command
