@@ -38,11 +38,7 @@ def python_of(user: str) -> str:
     """Returns a Python that `user` can run here, new enough for workers."""
     asked = ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
     for python in (sys.executable, "/usr/bin/python3"):
-        prefix = ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
-        if (
-            subprocess.run([*prefix, python, *asked], capture_output=True, check=False, cwd="/").returncode
-            == 0
-        ):
+        if _can(user, python, *asked):
             return python
     pytest.skip(f"user {user} has no Python 3.11 here: apt-get install python3")
 
@@ -50,10 +46,15 @@ def python_of(user: str) -> str:
 def python_with_jax() -> tuple[str, str]:
     """Returns a user of the hosts and a Python with all that workers need, which that user can run."""
     user = a_user()
-    prefix = ["runuser", "-u", user, "--"] if os.geteuid() == 0 else []
-    asked = [*prefix, sys.executable, "-c", "import jax"]
-    can = subprocess.run(asked, capture_output=True, check=False, cwd="/").returncode == 0
+    can = _can(user, sys.executable, "-c", "import jax")
     return (user if can else getpass.getuser()), sys.executable
+
+
+def _can(user: str, *command: str) -> bool:
+    """Whether a command ends well for a user. What root runs it by need not be on the PATH, as sshd need not."""
+    sbin = shutil.which("runuser", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    prefix = [sbin or "runuser", "-u", user, "--"] if os.geteuid() == 0 else []
+    return subprocess.run([*prefix, *command], capture_output=True, check=False, cwd="/").returncode == 0
 
 
 @contextmanager
